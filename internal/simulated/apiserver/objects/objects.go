@@ -6,8 +6,10 @@
 package objects
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -65,7 +67,23 @@ func Open(o Options) (*Store, error) {
 	if err := s.seed(); err != nil {
 		return nil, fmt.Errorf("create the objects every cluster has: %w", err)
 	}
+	s.resume()
 	return s, nil
+}
+
+// resume completes the deletions that the end of an earlier process has interrupted.
+func (s *Store) resume() {
+	exists := map[types.UID]bool{}
+	for _, e := range s.raw.Select(func(e *store.Entry) bool { exists[e.UID] = true; return true }) {
+		if bytes.Contains(e.Raw, []byte(`"deletionTimestamp":`)) && leaves(e) {
+			if k := s.Kinds().ByGroupResource(e.Key.Resource); k != nil {
+				s.empty(k, e)
+			}
+		}
+		if !slices.ContainsFunc(e.Owners, func(owner types.UID) bool { return exists[owner] }) {
+			s.collect(e)
+		}
+	}
 }
 
 // Entries gives access to versions and events.

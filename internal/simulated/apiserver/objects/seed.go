@@ -18,13 +18,10 @@ var schemaNamespaces = schema.GroupResource{Resource: "namespaces"}
 // seed creates the objects that an API server and its controllers ensure at every
 // start, in addition to the roles of package defaulting.
 func (s *Store) seed() error {
-	var born []Object
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
-		born = append(born, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	}
-	for _, obj := range born {
-		if err := s.Add(obj); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("%T %s: %w", obj, obj.GetName(), err)
+		err := s.Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("namespace %s: %w", name, err)
 		}
 	}
 	namespaces, _ := s.raw.List(schemaNamespaces, "")
