@@ -3,6 +3,7 @@
 package objects
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -35,8 +36,12 @@ func (s *Store) Evict(namespace, name string, o metav1.DeleteOptions) error {
 	if err != nil {
 		return err
 	}
+	latest, err := Read(podKind, e)
+	if err != nil {
+		return err
+	}
 	var pod corev1.Pod
-	if err := decodeInto(podKind, e, &pod); err != nil {
+	if err := cmp.Or(checkPreconditions(podKind, latest, o.Preconditions), into(latest, &pod)); err != nil {
 		return err
 	}
 	if guarded(&pod) {
@@ -56,6 +61,7 @@ func (s *Store) Evict(namespace, name string, o metav1.DeleteOptions) error {
 		}); err != nil {
 			return err
 		}
+		o.Preconditions = &metav1.Preconditions{UID: &e.UID} // the version is another now
 	}
 	_, _, err = s.Delete(podKind, namespace, name, o)
 	return err
@@ -114,21 +120,12 @@ func (s *Store) checkBudget(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) er
 	return refusal
 }
 
-// Disruptions returns how many Pods of a budget are healthy, how many of them it
-// needs, and how many there should be.
+// Disruptions returns how many Pods of a budget are healthy, how many of them it needs,
+// and how many there should be: as many as their controllers desire, or as exist.
 func (s *Store) Disruptions(b *policyv1.PodDisruptionBudget) (healthy, needed, expected int, err error) {
-	if healthy, expected, err = s.count(b); err == nil {
-		needed, err = needs(b, expected)
-	}
-	return healthy, needed, expected, err
-}
-
-// count returns how many Pods of a budget are healthy, and how many there should
-// be: as many as their controllers desire, or as exist.
-func (s *Store) count(b *policyv1.PodDisruptionBudget) (healthy, expected int, err error) {
 	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	entries, _ := s.raw.List(podKind.GroupResource(), b.Namespace)
 	of := map[types.UID]int{} // how many there are of each controller
@@ -138,7 +135,7 @@ func (s *Store) count(b *policyv1.PodDisruptionBudget) (healthy, expected int, e
 		}
 		var pod corev1.Pod
 		if err := json.Unmarshal(e.Raw, &pod); err != nil {
-			return 0, 0, fmt.Errorf("read pod %s: %w", e.Key.Name, err)
+			return 0, 0, 0, fmt.Errorf("read pod %s: %w", e.Key.Name, err)
 		}
 		if ready(&pod) && pod.DeletionTimestamp == nil {
 			healthy++
@@ -155,7 +152,8 @@ func (s *Store) count(b *policyv1.PodDisruptionBudget) (healthy, expected int, e
 		}
 		expected += pods
 	}
-	return healthy, expected, nil
+	needed, err = needs(b, expected)
+	return healthy, needed, expected, err
 }
 
 func (s *Store) replicasOf(uid types.UID) (int, bool) {
@@ -202,6 +200,8 @@ func (s *Store) Bind(namespace string, b *corev1.Binding) error {
 			return apierrors.NewConflict(corev1.Resource("pods/binding"), b.Name, fmt.Errorf("pod %s is being deleted, cannot be assigned to a host", b.Name))
 		case pod.Spec.NodeName != "":
 			return apierrors.NewConflict(corev1.Resource("pods/binding"), b.Name, fmt.Errorf("pod %s is already assigned to node %q", b.Name, pod.Spec.NodeName))
+		case len(pod.Spec.SchedulingGates) > 0:
+			return apierrors.NewConflict(corev1.Resource("pods/binding"), b.Name, fmt.Errorf("pod %s has non-empty .spec.schedulingGates", b.Name))
 		}
 		pod.Spec.NodeName = b.Target.Name
 		pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
