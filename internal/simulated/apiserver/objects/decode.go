@@ -152,22 +152,14 @@ func Receive(k *kinds.Kind, body []byte, validation string) (*unstructured.Unstr
 }
 
 // FromTyped converts an object of the client-go scheme to an unstructured copy.
-func (s *Store) FromTyped(obj runtime.Object) (*unstructured.Unstructured, *kinds.Kind, error) {
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		k := s.Kinds().ByKind(u.GroupVersionKind())
-		if k == nil {
-			return nil, nil, fmt.Errorf("kind %s is not served", u.GroupVersionKind())
-		}
-		out, _, err := Normalize(k, u, metav1.FieldValidationStrict)
-		return out, k, err
-	}
-	gvks, _, err := kinds.Scheme().ObjectKinds(obj)
+func (s *Store) FromTyped(obj Object) (*unstructured.Unstructured, *kinds.Kind, error) {
+	k, err := s.kindOf(obj)
 	if err != nil {
 		return nil, nil, err
 	}
-	k := s.Kinds().ByKind(gvks[0])
-	if k == nil {
-		return nil, nil, fmt.Errorf("kind %s is not served", gvks[0])
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		out, _, err := Normalize(k, u, metav1.FieldValidationStrict)
+		return out, k, err
 	}
 	u, err := toUnstructured(obj, k.GroupVersionKind)
 	return u, k, err

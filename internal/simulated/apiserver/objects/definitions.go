@@ -60,7 +60,7 @@ func terminating(k *kinds.Kind) error {
 
 // accept does what controllers do once a definition has been written.
 func (s *Store) accept(name string) {
-	err := s.changeDefinition(name, func(crd *apiextensionsv1.CustomResourceDefinition) error {
+	change := func(crd *apiextensionsv1.CustomResourceDefinition) error {
 		entries, _ := s.raw.List(definitionKind.Stored(), "")
 		var others []*apiextensionsv1.CustomResourceDefinition
 		for _, e := range entries {
@@ -72,17 +72,13 @@ func (s *Store) accept(name string) {
 		}
 		crds.Accept(crd, others, metav1.NewTime(s.clock.Now()))
 		return nil
+	}
+	_, err := s.Update(definitionKind, "", name, Writing{Trusted: true}, func(latest *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return latest, changed(latest, change)
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
 		s.log.Error(err, "Accepting a definition", "name", name)
 	}
-}
-
-func (s *Store) changeDefinition(name string, change func(*apiextensionsv1.CustomResourceDefinition) error) error {
-	_, err := s.Update(definitionKind, "", name, Writing{Trusted: true}, func(latest *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		return latest, changed(latest, change)
-	})
-	return err
 }
 
 func changed(u *unstructured.Unstructured, change func(*apiextensionsv1.CustomResourceDefinition) error) error {

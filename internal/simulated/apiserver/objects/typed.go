@@ -5,6 +5,7 @@ package objects
 import (
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -110,11 +111,10 @@ func (s *Store) Remove(gvr schema.GroupVersionResource, namespace, name string) 
 	if k == nil {
 		return fmt.Errorf("resource %s is not served", gvr)
 	}
-	if s.raw.Get(keyOf(k, namespace, name)) == nil {
-		return nil
+	if _, _, err := s.Delete(k, namespace, name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+		return err
 	}
-	_, _, err := s.Delete(k, namespace, name, metav1.DeleteOptions{})
-	return err
+	return nil
 }
 
 // All lists the objects of a resource that a selector matches, in one

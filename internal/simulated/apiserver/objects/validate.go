@@ -28,6 +28,13 @@ var immutable = map[string][][]string{
 	"persistentvolumeclaims": {{"spec", "storageClassName"}},
 }
 
+// required lists the fields that must be there, by resource: texts, lists and maps.
+var required = map[string][][]string{
+	"storageclasses":             {{"provisioner"}},
+	"certificatesigningrequests": {{"spec", "request"}, {"spec", "signerName"}},
+	"persistentvolumes":          {{"spec", "capacity"}, {"spec", "accessModes"}},
+}
+
 // plain reports whether API servers check the metadata of a kind as that of custom resources.
 func plain(k *kinds.Kind) bool {
 	return slices.Contains([]string{"apiextensions.k8s.io", "apiregistration.k8s.io", "policy"}, k.Group)
@@ -104,20 +111,10 @@ func validateNew(k *kinds.Kind, u *unstructured.Unstructured) (errs field.ErrorL
 	if k.Custom != nil { // its schema defines it
 		return nil
 	}
-	require := func(path ...string) {
-		if v, ok, _ := unstructured.NestedFieldNoCopy(u.Object, path...); !ok || empty(v) {
+	for _, path := range required[k.Resource] {
+		if v, _, _ := unstructured.NestedFieldNoCopy(u.Object, path...); v == nil || reflect.ValueOf(v).Len() == 0 {
 			errs = append(errs, field.Required(field.NewPath(path[0], path[1:]...), ""))
 		}
-	}
-	switch k.Resource {
-	case "storageclasses":
-		require("provisioner")
-	case "certificatesigningrequests":
-		require("spec", "request")
-		require("spec", "signerName")
-	case "persistentvolumes":
-		require("spec", "capacity")
-		require("spec", "accessModes")
 	}
 	return errs
 }
@@ -153,18 +150,4 @@ func validateChange(k *kinds.Kind, was, u *unstructured.Unstructured) (errs fiel
 		}
 	}
 	return errs
-}
-
-func empty(v any) bool {
-	switch v := v.(type) {
-	case nil:
-		return true
-	case string:
-		return v == ""
-	case []any:
-		return len(v) == 0
-	case map[string]any:
-		return len(v) == 0
-	}
-	return false
 }
