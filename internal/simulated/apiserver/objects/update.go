@@ -123,6 +123,8 @@ func (s *Store) prepareUpdate(k *kinds.Kind, latest, next *unstructured.Unstruct
 		if k == namespaceKind { // its finalizers are written through finalize alone
 			carry(next, latest, "spec")
 		}
+	case w.Sub == "finalize":
+		carry(next, latest, "status")
 	case w.Sub == "status":
 		keepAllButStatus(k, latest, next)
 	case w.Sub == "ephemeralcontainers" || w.Sub == "resize":
