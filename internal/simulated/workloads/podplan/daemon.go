@@ -76,6 +76,12 @@ func (d Daemons) Plan() DaemonPlan {
 		plan.count(d, at)
 		places = append(places, at)
 	}
+	for i := range d.Pods { // of a Node that was deleted before they were scheduled
+		p := &d.Pods[i]
+		if !p.Leaving && p.Node == "" && p.Target != "" && !slices.ContainsFunc(d.Nodes, func(n Node) bool { return n.Name == p.Target }) {
+			plan.Delete = append(plan.Delete, *p)
+		}
+	}
 	plan.Status.NumberUnavailable = max(0, plan.Status.DesiredNumberScheduled-plan.Status.NumberAvailable)
 	if d.Set.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType && len(plan.Create)+len(plan.Delete) == 0 {
 		d.update(&plan, places)
