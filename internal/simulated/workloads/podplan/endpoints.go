@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -54,9 +55,37 @@ func (b Backends) ports() []port {
 	return out
 }
 
-// serving are the Pods that have an address and have not ended.
+func familyOf(ip string) discoveryv1.AddressType {
+	if strings.Contains(ip, ":") {
+		return discoveryv1.AddressTypeIPv6
+	}
+	return discoveryv1.AddressTypeIPv4
+}
+
+// family is that of the addresses: the first of the Service, or that of the API servers.
+func (b Backends) family() discoveryv1.AddressType {
+	if b.Service.Spec.Selector == nil && len(b.Pods) > 0 && len(b.Pods[0].IPs) > 0 {
+		return familyOf(b.Pods[0].IPs[0].IP)
+	}
+	if f := b.Service.Spec.IPFamilies; len(f) > 0 && f[0] == corev1.IPv6Protocol {
+		return discoveryv1.AddressTypeIPv6
+	}
+	return discoveryv1.AddressTypeIPv4
+}
+
+// serving are the Pods that have an address of the family, which is the only one then, and
+// have not ended.
 func (b Backends) serving() []Pod {
-	return slices.DeleteFunc(slices.Clone(b.Pods), func(p Pod) bool { return len(p.IPs) == 0 || p.Ended() })
+	var out []Pod
+	family := b.family()
+	for _, p := range b.Pods {
+		i := slices.IndexFunc(p.IPs, func(ip corev1.PodIP) bool { return familyOf(ip.IP) == family })
+		if i >= 0 && !p.Ended() {
+			p.IPs = p.IPs[i : i+1]
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 func (b Backends) ready(p Pod) bool {
@@ -66,21 +95,13 @@ func (b Backends) ready(p Pod) bool {
 // Slices are the EndpointSlices that the Service has.
 func (b Backends) Slices() []*discoveryv1.EndpointSlice {
 	svc := b.Service
-	labels := map[string]string{}
-	for key, value := range svc.Labels {
-		labels[key] = value
-	}
-	labels[discoveryv1.LabelServiceName], labels[discoveryv1.LabelManagedBy] = svc.Name, managedBy
+	labels := With(With(svc.Labels, discoveryv1.LabelServiceName, svc.Name), discoveryv1.LabelManagedBy, managedBy)
 	if svc.Spec.ClusterIP == corev1.ClusterIPNone {
 		labels[corev1.IsHeadlessService] = ""
 	}
 	var ports []discoveryv1.EndpointPort
 	for _, p := range b.ports() {
 		ports = append(ports, discoveryv1.EndpointPort{Name: &p.name, Protocol: &p.protocol, Port: &p.number, AppProtocol: p.app})
-	}
-	family := discoveryv1.AddressTypeIPv4
-	if slices.Contains(svc.Spec.IPFamilies, corev1.IPv6Protocol) {
-		family = discoveryv1.AddressTypeIPv6
 	}
 	var out []*discoveryv1.EndpointSlice
 	pods := b.serving()
@@ -90,7 +111,7 @@ func (b Backends) Slices() []*discoveryv1.EndpointSlice {
 				Namespace: svc.Namespace, Name: svc.Name, Labels: labels,
 				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(svc, corev1.SchemeGroupVersion.WithKind("Service"))},
 			},
-			AddressType: family, Ports: ports, Endpoints: []discoveryv1.Endpoint{},
+			AddressType: b.family(), Ports: ports, Endpoints: []discoveryv1.Endpoint{},
 		}
 		if svc.Spec.Selector != nil { // those of the API servers' own Service have its name
 			s.Name = fmt.Sprintf("%s-%s", svc.Name, suffix(string(svc.UID), n))
