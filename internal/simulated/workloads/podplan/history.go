@@ -65,17 +65,12 @@ func (h History) Plan() HistoryPlan {
 }
 
 func (h History) revision(data []byte, number int64) *appsv1.ControllerRevision {
-	taken := map[string]bool{}
-	for _, r := range h.Revisions {
-		taken[r.Name] = true
-	}
-	hash := Hash(h.Template, 0)
-	for n := int32(1); taken[h.Owner.GetName()+"-"+hash]; n++ {
-		hash = Hash(h.Template, n)
-	}
+	name, hash := unused(h.Owner.GetName(), h.Template, func(name string) bool {
+		return slices.ContainsFunc(h.Revisions, func(r *appsv1.ControllerRevision) bool { return r.Name == name })
+	})
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: h.Owner.GetNamespace(), Name: h.Owner.GetName() + "-" + hash, Annotations: h.Owner.GetAnnotations(),
+			Namespace: h.Owner.GetNamespace(), Name: name, Annotations: h.Owner.GetAnnotations(),
 			Labels:          With(h.Template.Labels, appsv1.ControllerRevisionHashLabelKey, hash),
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(h.Owner, h.Kind)},
 		},
@@ -106,9 +101,6 @@ func compact(raw []byte) []byte {
 	if json.Unmarshal(raw, &v) != nil {
 		return raw
 	}
-	out, err := json.Marshal(v)
-	if err != nil {
-		return raw
-	}
+	out, _ := json.Marshal(v) // it was JSON
 	return out
 }

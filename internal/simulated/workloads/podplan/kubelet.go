@@ -3,6 +3,7 @@
 package podplan
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -167,12 +168,7 @@ func status(is bool) corev1.ConditionStatus {
 }
 
 func isTrue(s *corev1.PodStatus, kind corev1.PodConditionType) bool {
-	for _, c := range s.Conditions {
-		if c.Type == kind {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind && c.Status == corev1.ConditionTrue })
 }
 
 // setCondition keeps the time of a condition whose status stays.

@@ -205,12 +205,4 @@ func worth(a, b Pod) int {
 }
 
 // no puts what is false first.
-func no(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
-}
+func no(a, b bool) int { return cmp.Compare(strconv.FormatBool(a), strconv.FormatBool(b)) }

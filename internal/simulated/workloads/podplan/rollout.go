@@ -110,9 +110,7 @@ func (r Rollout) Plan() RolloutPlan {
 // from that of its set, and another set would be created each time.
 func Newest(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) *appsv1.ReplicaSet {
 	for _, s := range sets {
-		t := s.Spec.Template.DeepCopy()
-		delete(t.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
-		if equality.Semantic.DeepEqual(t, withoutHash(&d.Spec.Template)) {
+		if equality.Semantic.DeepEqual(withoutHash(&s.Spec.Template), withoutHash(&d.Spec.Template)) {
 			return s
 		}
 	}
@@ -132,14 +130,9 @@ func withoutHash(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 // set is a new one for the Deployment's template, without replicas yet.
 func (r Rollout) set() *appsv1.ReplicaSet {
 	d := r.Deployment
-	var name, hash string
-	for n := int32(0); ; n++ {
-		hash = Hash(&d.Spec.Template, n)
-		name = d.Name + "-" + hash
-		if !slices.ContainsFunc(r.Sets, func(s *appsv1.ReplicaSet) bool { return s.Name == name }) {
-			break
-		}
-	}
+	name, hash := unused(d.Name, &d.Spec.Template, func(name string) bool {
+		return slices.ContainsFunc(r.Sets, func(s *appsv1.ReplicaSet) bool { return s.Name == name })
+	})
 	template := d.Spec.Template.DeepCopy()
 	template.Labels = With(template.Labels, appsv1.DefaultDeploymentUniqueLabelKey, hash)
 	selector := d.Spec.Selector.DeepCopy()
@@ -150,6 +143,16 @@ func (r Rollout) set() *appsv1.ReplicaSet {
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment"))},
 		},
 		Spec: appsv1.ReplicaSetSpec{Replicas: new(int32), MinReadySeconds: d.Spec.MinReadySeconds, Selector: selector, Template: *template},
+	}
+}
+
+// unused returns a name that is not taken and ends with a hash of a template.
+func unused(of string, template *corev1.PodTemplateSpec, taken func(name string) bool) (name, hash string) {
+	for n := int32(0); ; n++ {
+		hash = Hash(template, n)
+		if name = of + "-" + hash; !taken(name) {
+			return name, hash
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ func (r Rollout) status(current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) (a
 		s.ReadyReplicas += set.Status.ReadyReplicas
 		s.AvailableReplicas += set.Status.AvailableReplicas
 		for _, c := range set.Status.Conditions {
-			if c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue && set == current {
+			if c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue { // the current one is the last
 				failure = &appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: c.Status, Reason: c.Reason, Message: c.Message}
 			}
 		}
