@@ -3,7 +3,6 @@
 package workloads
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -25,10 +24,6 @@ import (
 
 // errUnchanged ends a modification that would change nothing.
 var errUnchanged = errors.New("nothing to change")
-
-func compare(a, b types.NamespacedName) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-}
 
 // modify applies change to the latest version of an object, and returns nil if it
 // is deleted.
@@ -53,9 +48,9 @@ func (c *Controllers) pod(key store.Key) (again time.Time, err error) {
 	node, known := c.view.nodes[p.Node]
 	switch {
 	case !known:
-		return time.Time{}, c.removePod(p)
+		return time.Time{}, c.deletePod(p, new(int64))
 	case p.Leaving && node.Lives():
-		if err := c.removePod(p); err != nil {
+		if err := c.deletePod(p, new(int64)); err != nil {
 			return time.Time{}, err
 		}
 		// What finalizers keep has ended.
@@ -72,7 +67,7 @@ func (c *Controllers) pod(key store.Key) (again time.Time, err error) {
 	if whole := read[corev1.Pod](c, key); whole != nil && node.Evicts() {
 		var stays bool
 		if stays, until = podplan.NeedsOf(whole).Stays(node, c.clock.Now()); !stays {
-			return time.Time{}, c.deletePod(p)
+			return time.Time{}, c.deletePod(p, nil)
 		}
 	}
 	obj := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
@@ -81,17 +76,6 @@ func (c *Controllers) pod(key store.Key) (again time.Time, err error) {
 		return nil
 	})
 	return podplan.Sooner(again, until), err
-}
-
-// removePod deletes a Pod without any grace.
-func (c *Controllers) removePod(p podplan.Pod) error {
-	_, _, err := c.store.Delete(podKind, p.Namespace, p.Name, metav1.DeleteOptions{
-		GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &p.UID},
-	})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	return err
 }
 
 var podKind = kinds.Everywhere().ByKind(corev1.SchemeGroupVersion.WithKind("Pod"))
@@ -160,21 +144,24 @@ func (c *Controllers) address(p *corev1.Pod, n podplan.Node) string {
 }
 
 // node gives a Node its range of addresses for Pods, from the subnet in the
-// configuration of kubeadm.
+// configuration of kubeadm, and the taints of the node controller.
 func (c *Controllers) node(key store.Key) (time.Time, error) {
 	n, ok := c.view.nodes[key.Name]
-	if !ok || n.PodCIDR != "" {
+	if !ok {
 		return time.Time{}, nil
 	}
-	cidr := podplan.PodCIDR(c.podSubnet(), c.nodesByName())
+	cidr := n.PodCIDR
 	if cidr == "" {
+		cidr = podplan.PodCIDR(c.podSubnet(), c.nodesByName())
+	}
+	if _, changed := n.Mark(c.clock.Now()); !changed && cidr == n.PodCIDR {
 		return time.Time{}, nil
 	}
 	return time.Time{}, modify(c, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: key.Name}}, func(n *corev1.Node) error {
-		if n.Spec.PodCIDR != "" {
-			return errUnchanged
+		if n.Spec.PodCIDR == "" && cidr != "" {
+			n.Spec.PodCIDR, n.Spec.PodCIDRs = cidr, []string{cidr}
 		}
-		n.Spec.PodCIDR, n.Spec.PodCIDRs = cidr, []string{cidr}
+		n.Spec.Taints, _ = podplan.NodeOf(n).Mark(c.clock.Now())
 		return nil
 	})
 }

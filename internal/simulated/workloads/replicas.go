@@ -3,6 +3,7 @@
 package workloads
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,7 +22,10 @@ import (
 // its selector matches, and releases those that it no longer matches.
 func (c *Controllers) claim(owner metav1.Object, ref metav1.OwnerReference, s *metav1.LabelSelector) ([]podplan.Pod, error) {
 	selector, err := metav1.LabelSelectorAsSelector(s)
-	if err != nil || selector.Empty() {
+	if err == nil && selector.Empty() {
+		err = errors.New("it selects no Pods or all Pods")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("selector of %s %s: %w", ref.Kind, owner.GetName(), err)
 	}
 	var out []podplan.Pod
@@ -126,16 +130,16 @@ func (c *Controllers) apply(create []*corev1.Pod, remove []podplan.Pod) error {
 		}
 	}
 	for _, p := range remove {
-		if err := c.deletePod(p); err != nil {
+		if err := c.deletePod(p, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// deletePod deletes a Pod as a controller does: with its grace.
-func (c *Controllers) deletePod(p podplan.Pod) error {
-	_, _, err := c.store.Delete(podKind, p.Namespace, p.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}})
+// deletePod deletes a Pod: with its own grace if none is given, as a controller does.
+func (c *Controllers) deletePod(p podplan.Pod, grace *int64) error {
+	_, _, err := c.store.Delete(podKind, p.Namespace, p.Name, metav1.DeleteOptions{GracePeriodSeconds: grace, Preconditions: &metav1.Preconditions{UID: &p.UID}})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}

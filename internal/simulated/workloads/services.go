@@ -3,6 +3,7 @@
 package workloads
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -45,14 +46,9 @@ func picksOf(s *corev1.Service) *picks {
 
 // picked are the Pods that a Service or a budget picks.
 func (c *Controllers) picked(by picks) []podplan.Pod {
-	var out []podplan.Pod
-	for _, p := range c.view.pods {
-		if p.Namespace == by.namespace && by.labels.Matches(labels.Set(p.Labels)) {
-			out = append(out, p)
-		}
-	}
-	slices.SortFunc(out, func(a, b podplan.Pod) int { return compare(a.NamespacedName, b.NamespacedName) })
-	return out
+	return c.pods(maps.Keys(c.view.pods), func(p podplan.Pod) bool {
+		return p.Namespace == by.namespace && by.labels.Matches(labels.Set(p.Labels))
+	})
 }
 
 // service keeps the endpoints of a Service.

@@ -3,7 +3,9 @@
 package workloads
 
 import (
+	"cmp"
 	"encoding/json"
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -229,22 +231,25 @@ func (c *Controllers) takeOwner(key store.Key) {
 
 // podsOf are the Pods of a controller, in the order of their names.
 func (c *Controllers) podsOf(uid types.UID) []podplan.Pod {
-	return c.pods(c.view.owned[uid], func(podplan.Pod) bool { return true })
+	return c.pods(maps.Keys(c.view.owned[uid]), func(podplan.Pod) bool { return true })
 }
 
 // orphans are the Pods of a namespace that have no controller.
 func (c *Controllers) orphans(namespace string) []podplan.Pod {
-	return c.pods(c.view.owned[""], func(p podplan.Pod) bool { return p.Namespace == namespace && !p.Mirror })
+	return c.pods(maps.Keys(c.view.owned[""]), func(p podplan.Pod) bool { return p.Namespace == namespace && !p.Mirror })
 }
 
-func (c *Controllers) pods(keys map[store.Key]bool, keep func(podplan.Pod) bool) []podplan.Pod {
+// pods are those that keep picks, in the order of their names.
+func (c *Controllers) pods(keys iter.Seq[store.Key], keep func(podplan.Pod) bool) []podplan.Pod {
 	var out []podplan.Pod
 	for key := range keys {
 		if p := c.view.pods[key]; keep(p) {
 			out = append(out, p)
 		}
 	}
-	slices.SortFunc(out, func(a, b podplan.Pod) int { return compare(a.NamespacedName, b.NamespacedName) })
+	slices.SortFunc(out, func(a, b podplan.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 	return out
 }
 

@@ -67,24 +67,42 @@ func (n Node) Evicts() bool {
 	return slices.ContainsFunc(n.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectNoExecute })
 }
 
+// Mark sets the taints of a Node as the node controller does: one while it is cordoned,
+// and the time of each by which Pods have to leave. It reports whether that changes them.
+func (n Node) Mark(now time.Time) (taints []corev1.Taint, changed bool) {
+	for _, t := range n.Taints {
+		if t.MatchTaint(&unschedulable) && !n.Unschedulable {
+			changed = true
+			continue
+		}
+		if t.Effect == corev1.TaintEffectNoExecute && t.TimeAdded == nil {
+			t.TimeAdded, changed = new(metav1.NewTime(now)), true
+		}
+		taints = append(taints, t)
+	}
+	if n.Unschedulable && !slices.ContainsFunc(taints, func(t corev1.Taint) bool { return t.MatchTaint(&unschedulable) }) {
+		taints, changed = append(taints, corev1.Taint{Key: unschedulable.Key, Effect: unschedulable.Effect, TimeAdded: new(metav1.NewTime(now))}), true
+	}
+	return taints, changed
+}
+
 // Stays reports whether a Pod may stay on a Node with such taints, and until
-// when; zero for as long as they are there.
+// when; zero for as long as they are there. Of the tolerations of a taint the first counts.
 func (n Needs) Stays(node Node, now time.Time) (stays bool, until time.Time) {
 	for _, t := range node.Taints {
 		if t.Effect != corev1.TaintEffectNoExecute {
 			continue
 		}
-		if !tolerated(n.tolerations, &t) {
+		i := toleration(n.tolerations, &t)
+		if i < 0 {
 			return false, time.Time{}
 		}
 		since := now
 		if t.TimeAdded != nil {
 			since = t.TimeAdded.Time
 		}
-		for _, x := range n.tolerations {
-			if x.TolerationSeconds != nil && tolerated([]corev1.Toleration{x}, &t) {
-				until = Sooner(until, since.Add(time.Duration(*x.TolerationSeconds)*time.Second))
-			}
+		if s := n.tolerations[i].TolerationSeconds; s != nil {
+			until = Sooner(until, since.Add(time.Duration(*s)*time.Second))
 		}
 	}
 	return until.IsZero() || now.Before(until), until
@@ -160,17 +178,17 @@ func (n Needs) Match(node Node) bool {
 // does not tolerate.
 func (n Needs) Untolerated(node Node, effects ...corev1.TaintEffect) (corev1.Taint, bool) {
 	for _, t := range node.Taints {
-		if slices.Contains(effects, t.Effect) && !tolerated(n.tolerations, &t) {
+		if slices.Contains(effects, t.Effect) && toleration(n.tolerations, &t) < 0 {
 			return t, true
 		}
 	}
 	return corev1.Taint{}, false
 }
 
-func tolerated(tolerations []corev1.Toleration, t *corev1.Taint) bool {
-	return slices.ContainsFunc(tolerations, func(x corev1.Toleration) bool {
-		return (x.Effect == "" || x.Effect == t.Effect) && (x.Key == "" && x.Operator == corev1.TolerationOpExists ||
-			x.Key == t.Key && (x.Operator == corev1.TolerationOpExists || x.Value == t.Value && x.Operator != corev1.TolerationOpExists))
+// toleration is the index of the first that tolerates a taint, or -1.
+func toleration(tolerations []corev1.Toleration, t *corev1.Taint) int {
+	return slices.IndexFunc(tolerations, func(x corev1.Toleration) bool {
+		return (x.Effect == "" || x.Effect == t.Effect) && (x.Key == "" || x.Key == t.Key) && (x.Operator == corev1.TolerationOpExists || x.Value == t.Value)
 	})
 }
 
@@ -181,7 +199,7 @@ var unschedulable = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: cor
 // refuses returns why a Pod cannot be on a Node now, in the words of the scheduler;
 // empty if it can.
 func (n Needs) refuses(at Place) string {
-	if at.Unschedulable && !tolerated(n.tolerations, &unschedulable) {
+	if at.Unschedulable && toleration(n.tolerations, &unschedulable) < 0 {
 		return "node(s) were unschedulable"
 	}
 	if !n.Match(at.Node) {
