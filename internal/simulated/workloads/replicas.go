@@ -22,7 +22,7 @@ import (
 // its selector matches, and releases those that it no longer matches.
 func (c *Controllers) claim(owner metav1.Object, ref metav1.OwnerReference, s *metav1.LabelSelector) ([]podplan.Pod, error) {
 	selector, err := metav1.LabelSelectorAsSelector(s)
-	if err == nil && selector.Empty() {
+	if err == nil && (s == nil || selector.Empty()) { // it would release each Pod that it creates
 		err = errors.New("it selects no Pods or all Pods")
 	}
 	if err != nil {
