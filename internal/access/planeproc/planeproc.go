@@ -96,7 +96,9 @@ func (p *Process) start(printed func(string)) error {
 		for lines.Scan() {
 			printed(lines.Text())
 		}
-		_, _ = io.Copy(io.Discard, stdout) // after a line that is too long, or the process would wait for a reader
+		if lines.Err() != nil { // a line that is too long: the process must not wait for a reader
+			_, _ = io.Copy(io.Discard, stdout)
+		}
 	})()
 	if err := <-started; err != nil {
 		return fmt.Errorf("start %s: %w", p.cmd.Path, err)

@@ -169,9 +169,6 @@ func (o *listed) left(ctx context.Context, c client.Client, g *planv1.PlanGuard)
 	if err := c.List(ctx, exist, client.InNamespace(g.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: g.Name}); err != nil {
 		return "", fmt.Errorf("list Machines: %w", err)
 	}
-	if g.Spec.Cluster == nil {
-		return "", nil
-	}
 	all, left := 0, 0
 	for _, m := range g.Spec.Cluster.Machines {
 		if m.Action != planv1.Replaced && m.Action != planv1.Deleted {

@@ -47,10 +47,11 @@ func newLab(t *testing.T) *lab {
 	dir := t.TempDir()
 	l := &lab{t: t, calls: filepath.Join(dir, "calls"), Source: &Source{Go: filepath.Join(dir, "go")}}
 	l.Env = []string{"CALLS=" + l.calls, "GOWORK=/of/the/user"}
-	err := errors.Join(atomicfile.WriteProgram(l.Go, []byte(command)), os.WriteFile(l.calls+".gomod", []byte("module example.com/m\ngo 1.26.0\n"), 0o600))
-	if l.cache, err = buildcache.Open(filepath.Join(dir, "cache"), nil); err != nil {
+	cache, err := buildcache.Open(filepath.Join(dir, "cache"), nil)
+	if err := errors.Join(err, atomicfile.WriteProgram(l.Go, []byte(command)), os.WriteFile(l.calls+".gomod", []byte("module example.com/m\ngo 1.26.0\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
+	l.cache = cache
 	t.Cleanup(func() { _ = l.cache.Close() })
 	return l
 }
