@@ -434,7 +434,7 @@ func TestPlanRefusesBadChanges(t *testing.T) {
 		"an object that does not exist": {[]changeplan.Write{set("Cluster", "none", "v1.36.0", "spec", "topology", "version")}, "change Cluster default/none: it does not exist"},
 		"a value of another type":       {[]changeplan.Write{set("MachineDeployment", "plain-workers", "many", "spec", "replicas")}, "MachineDeployment default/plain-workers"},
 		"an object in two documents":    {[]changeplan.Write{twice, upgrade(), twice}, "the change has ConfigMap default/new twice"},
-		"an object of two versions":     {[]changeplan.Write{upgrade(), applied(t, "{apiVersion: cluster.x-k8s.io/v1beta1, kind: Cluster, metadata: {namespace: default, name: demo}}")}, "the change has Cluster.cluster.x-k8s.io default/demo twice"},
+		"an object of two versions":     {[]changeplan.Write{applied(t, "{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, metadata: {namespace: default, name: demo}}"), applied(t, "{apiVersion: cluster.x-k8s.io/v1beta1, kind: Cluster, metadata: {namespace: default, name: demo}}")}, "the change has Cluster.cluster.x-k8s.io default/demo twice"},
 		"too many":                      {make([]changeplan.Write, changeplan.MaxWrites+1), "make several plans"},
 	} {
 		if p, err := changeplan.Make(t.Context(), changeplan.Options{Mgmt: m, Now: now}, tc.change); p != nil || err == nil || !strings.Contains(err.Error(), tc.want) {

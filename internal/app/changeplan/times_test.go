@@ -198,7 +198,7 @@ func TestPlanOfTooManyReplicasEnds(t *testing.T) {
 func TestSummaryOfAnyAction(t *testing.T) {
 	t.Parallel()
 	p := &planv1.Plan{Clusters: []planv1.Cluster{{Machines: []planv1.Machine{{Action: "Vanished"}, {Action: planv1.Deleted}}}}}
-	if changeplan.Summarize(p); p.Summary != (planv1.Summary{Deleted: 1}) {
+	if changeplan.Summarize(p); p.Summary != (planv1.Summary{Deleted: 1, NotPredicted: 1}) {
 		t.Errorf("%+v", p.Summary)
 	}
 }

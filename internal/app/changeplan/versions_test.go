@@ -73,7 +73,11 @@ func serveOld(t *testing.T) mgmt {
 					return err
 				}
 			}
-			return runtime.DecodeInto(unstructured.UnstructuredJSONScheme, data, u)
+			if err := runtime.DecodeInto(unstructured.UnstructuredJSONScheme, data, u); err != nil {
+				return err
+			}
+			u.SetGeneration(stored.GetGeneration() + 1)
+			return nil
 		},
 	})
 	return m

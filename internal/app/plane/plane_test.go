@@ -28,18 +28,12 @@ func options(t *testing.T) Options {
 // TestStartThatFailsLeavesNothingRunning: the same options can be corrected and started
 // again in the same process.
 func TestStartThatFailsLeavesNothingRunning(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = taken.Close() }()
 	for name, tc := range map[string]struct {
 		change func(*Options) error
 		want   string
 	}{
 		"an unknown provider": {func(o *Options) error { o.Providers = []string{"core", "aws"}; return nil }, `provider "aws" is not known: choose among [core kubeadm local certificates]`},
 		"no port":             {func(o *Options) error { o.Listen = "127.0.0.1"; return nil }, "address to listen on: address 127.0.0.1: missing port in address"},
-		"a port in use":       {func(o *Options) error { o.Listen = taken.Addr().String(); return nil }, "is taken by another program: choose another with --listen"},
 		"files for no etcd":   {func(o *Options) error { o.Etcd.Prefix = "/a"; return nil }, "certificates or a prefix for an external etcd are given, but no server"},
 		"a file in its place": {func(o *Options) error { return os.WriteFile(o.Dir, nil, 0o600) }, "not a directory"},
 	} {
