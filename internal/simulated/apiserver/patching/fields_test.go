@@ -164,20 +164,20 @@ func TestTrackRecordsWhoChangedWhat(t *testing.T) {
 		}
 		return u
 	}
-	created := step(nil, of("{x: '1', y: '1'}"), "a")
+	created := step(nil, of("{x: '1', z: '1'}"), "a")
 	if diff := cmp.Diff([]string{"a Update"}, managers(created)); diff != "" {
 		t.Errorf("created (-want +got):\n%s", diff)
 	}
-	same := step(created, of("{x: '1', y: '1'}"), "b")
+	same := step(created, of("{x: '1', z: '1'}"), "b")
 	if diff := cmp.Diff([]string{"a Update"}, managers(same)); diff != "" {
 		t.Errorf("unchanged (-want +got):\n%s", diff)
 	}
-	changed := step(created, of("{x: '2', y: '1'}"), "b")
+	changed := step(created, of("{x: '2', z: '1'}"), "b")
 	if diff := cmp.Diff([]string{"a Update", "b Update"}, managers(changed)); diff != "" {
 		t.Errorf("changed (-want +got):\n%s", diff)
 	}
 	for _, m := range changed.GetManagedFields() {
-		if fields := string(m.FieldsV1.Raw); strings.Contains(fields, "f:x") != (m.Manager == "b") || strings.Contains(fields, "f:y") != (m.Manager == "a") {
+		if fields := string(m.FieldsV1.Raw); strings.Contains(fields, "f:x") != (m.Manager == "b") || strings.Contains(fields, "f:z") != (m.Manager == "a") {
 			t.Errorf("%s has %s", m.Manager, fields)
 		}
 	}

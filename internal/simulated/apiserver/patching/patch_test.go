@@ -198,7 +198,6 @@ func TestPatchRefusesBadPatches(t *testing.T) {
 		"a strategic one of no JSON":   {deployments, deployment, asStrategic, `{`, http.StatusBadRequest},
 		"an unknown directive":         {deployments, deployment, asStrategic, `{"spec":{"$patch":"increase"}}`, http.StatusBadRequest},
 		"a key that is not kept":       {deployments, deployment, asStrategic, `{"spec":{"strategy":{"$retainKeys":["rollingUpdate"],"type":"Recreate"}}}`, http.StatusBadRequest},
-		"a list of lists":              {deployments, deployment, asStrategic, `{"spec":{"template":{"spec":{"containers":[[{"name":"a"}]]}}}}`, http.StatusUnprocessableEntity},
 		"a list instead of keys":       {deployments, deployment, asStrategic, `{"spec":{"strategy":{"$retainKeys":"type"}}}`, http.StatusBadRequest},
 		"a strategic one of a defined": {widgetKind(t), "{apiVersion: example.com/v1, kind: Widget, metadata: {name: w}}", asStrategic, `{}`, http.StatusUnsupportedMediaType},
 		"an unknown form":              {configMaps, configMap, "text/plain", `{}`, http.StatusBadRequest},
