@@ -104,6 +104,8 @@ func TestPlanThatHasEndedIsDeletedWithoutAnEvent(t *testing.T) {
 		g.Status.Sent = metav1.NewTime(time.Now().Add(-ago))
 		return g
 	}
+	holding := sent(time.Hour)
+	holding.Status.Held = []planv1.Held{{Kind: "Machine", Name: "other"}}
 	for name, tc := range map[string]struct {
 		guard    *planv1.PlanGuard
 		machines []client.Object
@@ -111,6 +113,7 @@ func TestPlanThatHasEndedIsDeletedWithoutAnEvent(t *testing.T) {
 		event    string // part of it; "" for none
 	}{
 		"carried out":              {sent(time.Hour), []client.Object{machine("changes")}, "", ""},
+		"but it holds another one": {holding, []client.Object{machine("changes")}, "", "eve ended plan p1"},
 		"with a Machine that goes": {sent(time.Hour), []client.Object{machine("goes"), machine("changes")}, "", "eve ended plan p1 before it was carried out: Machines that it"},
 		"sent a moment ago":        {sent(time.Second), nil, "", "eve ended plan p1"},
 		"not sent":                 {plan(), nil, "", "eve ended plan p1"},

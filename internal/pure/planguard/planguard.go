@@ -165,9 +165,10 @@ func Done(g *planv1.PlanGuard, machines []*clusterv1.Machine, now time.Time) boo
 	return g.Spec.Cluster == nil || !g.Status.Sent.IsZero() && !now.Before(Settled(g)) && Reached(g, machines)
 }
 
-// Ended reports whether the plan of a guard has ended: carried out, too late, or none.
+// Ended reports whether the plan of a guard has ended: carried out, too late, or none. One
+// that holds something back ends when a user releases it.
 func Ended(g *planv1.PlanGuard, machines func() []*clusterv1.Machine, now time.Time) bool {
-	return !carriesOut(g, now) || Done(g, machines(), now)
+	return !carriesOut(g, now) || len(g.Status.Held) == 0 && Done(g, machines(), now)
 }
 
 // Reached reports whether the Machines are as the plan leaves them: what it deletes does
@@ -228,7 +229,7 @@ func Decide(g *planv1.PlanGuard, required bool, machines func() []*clusterv1.Mac
 		return n
 	case g.Spec.Plan != "" && !now.Before(g.Spec.Deadline.Time):
 		n.Ended, n.Message = "PlanExpired", fmt.Sprintf("The deadline of plan %s has passed before it was carried out", g.Spec.Plan)
-	case g.Spec.Plan != "" && len(g.Status.Held) == 0 && Done(g, machines(), now):
+	case g.Spec.Plan != "" && Ended(g, machines, now):
 		n.Ended, n.Message = "PlanCarriedOut", fmt.Sprintf("Plan %s has been carried out", g.Spec.Plan)
 	case g.Spec.Plan == "" && !required:
 		n.Delete = true
