@@ -281,7 +281,7 @@ func (o *options) change(ctx context.Context, env *command.Env, c client.Client,
 	if len(o.deletes) > 0 {
 		return o.deletions(c)
 	}
-	objects, err := env.ReadObjects(o.files)
+	objects, err := env.ReadObjects(o.files) // none with --kustomize
 	if o.kustomize != "" {
 		objects, err = command.ReadKustomization(ctx, o.kustomize)
 	}

@@ -261,9 +261,9 @@ func (p Plan) Done() bool {
 
 // Next selects the Pods of the lowest order that still exist. A Pod that has completed
 // needs no wait for its completion.
-func Next(verdicts []Result) (p Plan) {
+func Next(results []Result) (p Plan) {
 	const wait = clusterv1.MachineDrainRuleDrainBehaviorWaitCompleted
-	left := slices.DeleteFunc(slices.Clone(verdicts), func(v Result) bool {
+	left := slices.DeleteFunc(slices.Clone(results), func(v Result) bool {
 		return v.Behavior == clusterv1.MachineDrainRuleDrainBehaviorSkip || v.Behavior == wait && finished(v.Pod)
 	})
 	lowest := int32(math.MaxInt32)

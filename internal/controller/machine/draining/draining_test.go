@@ -205,61 +205,61 @@ func TestFactsNameWhatMustBeRead(t *testing.T) {
 
 func TestNextAndReport(t *testing.T) {
 	t.Parallel()
-	verdict := func(b Behavior, order int32, p corev1.Pod) Result {
+	result := func(b Behavior, order int32, p corev1.Pod) Result {
 		return Result{Pod: &p, Behavior: b, Order: order}
 	}
 	started := "Drain not completed yet (started at 2026-03-02T08:00:00Z):\n"
 	tests := map[string]struct {
-		verdicts []Result
-		refused  map[string]string
-		want     string
+		results []Result
+		refused map[string]string
+		want    string
 	}{
-		"nothing left":        {verdicts: []Result{verdict("Skip", 0, pod("a"))}},
-		"skipped have no say": {verdicts: []Result{verdict("Skip", -5, pod("a")), verdict("Drain", 0, pod("b"))}, want: started + "* Pod app/b: eviction accepted, waiting for it to be removed from the Node"},
+		"nothing left":        {results: []Result{result("Skip", 0, pod("a"))}},
+		"skipped have no say": {results: []Result{result("Skip", -5, pod("a")), result("Drain", 0, pod("b"))}, want: started + "* Pod app/b: eviction accepted, waiting for it to be removed from the Node"},
 		"lowest order first": {
-			verdicts: []Result{verdict("Drain", 1, pod("a")), verdict("Drain", -1, pod("b")), verdict("WaitCompleted", 0, pod("c"))},
-			want:     started + "* Pod app/b: eviction accepted, waiting for it to be removed from the Node\nAfter above Pods have been removed from the Node, the following Pods will be evicted: app/a\nAfter above Pods have been removed from the Node, waiting for the following Pods to complete without eviction: app/c",
+			results: []Result{result("Drain", 1, pod("a")), result("Drain", -1, pod("b")), result("WaitCompleted", 0, pod("c"))},
+			want:    started + "* Pod app/b: eviction accepted, waiting for it to be removed from the Node\nAfter above Pods have been removed from the Node, the following Pods will be evicted: app/a\nAfter above Pods have been removed from the Node, waiting for the following Pods to complete without eviction: app/c",
 		},
 		"what is deleted already is not evicted later": {
-			verdicts: []Result{verdict("Drain", 2, pod("a", terminating(time.Second))), verdict("Drain", 1, pod("b")), verdict("Drain", 2, pod("c"))},
+			results: []Result{result("Drain", 2, pod("a", terminating(time.Second))), result("Drain", 1, pod("b")), result("Drain", 2, pod("c"))},
 			want: started + "* Pod app/a: deletionTimestamp set, but still not removed from the Node\n* Pod app/b: eviction accepted, waiting for it to be removed from the Node\n" +
 				"After above Pods have been removed from the Node, the following Pods will be evicted: app/c",
 		},
 		"what has completed is not waited for": {
-			verdicts: []Result{verdict("WaitCompleted", 0, pod("a", finish)), verdict("WaitCompleted", 0, pod("b", failed))},
+			results: []Result{result("WaitCompleted", 0, pod("a", finish)), result("WaitCompleted", 0, pod("b", failed))},
 		},
 		"nor does it delay others": {
-			verdicts: []Result{verdict("WaitCompleted", 0, pod("a", finish)), verdict("Drain", 5, pod("b"))},
-			want:     started + "* Pod app/b: eviction accepted, waiting for it to be removed from the Node",
+			results: []Result{result("WaitCompleted", 0, pod("a", finish)), result("Drain", 5, pod("b"))},
+			want:    started + "* Pod app/b: eviction accepted, waiting for it to be removed from the Node",
 		},
 		"what has completed is evicted like others": {
-			verdicts: []Result{verdict("Drain", 0, pod("a", finish))},
-			want:     started + "* Pod app/a: eviction accepted, waiting for it to be removed from the Node",
+			results: []Result{result("Drain", 0, pod("a", finish))},
+			want:    started + "* Pod app/a: eviction accepted, waiting for it to be removed from the Node",
 		},
 		"what waits is not evicted when it is deleted": {
-			verdicts: []Result{verdict("WaitCompleted", 0, pod("a", terminating(time.Second)))},
-			want:     started + "* Pod app/a: waiting for completion",
+			results: []Result{result("WaitCompleted", 0, pod("a", terminating(time.Second)))},
+			want:    started + "* Pod app/a: waiting for completion",
 		},
 		"the largest order is one as well": {
-			verdicts: []Result{verdict("Drain", math.MaxInt32, pod("a")), verdict("Skip", math.MinInt32, pod("b"))},
-			want:     started + "* Pod app/a: eviction accepted, waiting for it to be removed from the Node",
+			results: []Result{result("Drain", math.MaxInt32, pod("a")), result("Skip", math.MinInt32, pod("b"))},
+			want:    started + "* Pod app/a: eviction accepted, waiting for it to be removed from the Node",
 		},
 		"two Pods of further reasons": {
-			verdicts: []Result{
-				verdict("Drain", 0, pod("a")), verdict("Drain", 0, pod("b")), verdict("Drain", 0, pod("c")), verdict("Drain", 0, pod("d")), verdict("Drain", 0, pod("e")), verdict("Drain", 0, pod("f")), verdict("Drain", 0, pod("g")),
+			results: []Result{
+				result("Drain", 0, pod("a")), result("Drain", 0, pod("b")), result("Drain", 0, pod("c")), result("Drain", 0, pod("d")), result("Drain", 0, pod("e")), result("Drain", 0, pod("f")), result("Drain", 0, pod("g")),
 			},
 			refused: map[string]string{"a": "0", "b": "1", "c": "2", "d": "3", "e": "4", "f": "5", "g": "6"},
 			want:    started + "* Pod app/a: 0\n* Pod app/b: 1\n* Pod app/c: 2\n* Pod app/d: 3\n* Pod app/e: 4\n* 2 Pods with other issues",
 		},
 		"each kind of waiting": {
-			verdicts: []Result{verdict("Drain", 0, pod("a", terminating(time.Second))), verdict("WaitCompleted", 0, pod("b")), verdict("Drain", 0, pod("c")), verdict("Drain", 0, pod("d"))},
-			refused:  map[string]string{"c": "no budget", "d": "no budget"},
-			want:     started + "* Pod app/a: deletionTimestamp set, but still not removed from the Node\n* Pods app/c, app/d: no budget\n* Pod app/b: waiting for completion",
+			results: []Result{result("Drain", 0, pod("a", terminating(time.Second))), result("WaitCompleted", 0, pod("b")), result("Drain", 0, pod("c")), result("Drain", 0, pod("d"))},
+			refused: map[string]string{"c": "no budget", "d": "no budget"},
+			want:    started + "* Pod app/a: deletionTimestamp set, but still not removed from the Node\n* Pods app/c, app/d: no budget\n* Pod app/b: waiting for completion",
 		},
 		"five reasons and three names": {
-			verdicts: []Result{
-				verdict("Drain", 0, pod("a")), verdict("Drain", 0, pod("b")), verdict("Drain", 0, pod("c")), verdict("Drain", 0, pod("d")), verdict("Drain", 0, pod("e")),
-				verdict("Drain", 0, pod("f")), verdict("Drain", 0, pod("g")), verdict("Drain", 0, pod("h")), verdict("Drain", 0, pod("i")),
+			results: []Result{
+				result("Drain", 0, pod("a")), result("Drain", 0, pod("b")), result("Drain", 0, pod("c")), result("Drain", 0, pod("d")), result("Drain", 0, pod("e")),
+				result("Drain", 0, pod("f")), result("Drain", 0, pod("g")), result("Drain", 0, pod("h")), result("Drain", 0, pod("i")),
 			},
 			refused: map[string]string{"a": "0", "b": "0", "c": "0", "d": "0", "e": "1", "f": "2", "g": "3", "h": "4", "i": "5"},
 			want: started + "* Pods app/a, app/b, app/c, ... (1 more): 0\n* Pod app/e: 1\n* Pod app/f: 2\n* Pod app/g: 3\n* Pod app/h: 4\n" +
@@ -269,7 +269,7 @@ func TestNextAndReport(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := Next(tc.verdicts)
+			p := Next(tc.results)
 			var refused []Refusal
 			for _, pod := range p.Evict {
 				if why, ok := tc.refused[pod.Name]; ok {
